@@ -43,7 +43,7 @@ class Load:
         self.batch_ids = rounds.plan(self.run.run_id) or []
         self._witness = Witness(servers.url)
 
-    def try_(self, number: int) -> "Try":
+    def start_try(self, number: int) -> "Try":
         """Start a try of the task."""
         task = write(self.run.dag_id)
         task.application_args = [

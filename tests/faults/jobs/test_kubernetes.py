@@ -37,7 +37,7 @@ def load(crashing, namespace, tmp_path, request):
 
 
 def test_a_driver_in_a_pod_loads_each_record_once_and_kubernetes_shows_no_password(load, namespace):
-    assert load.try_(1).ended() is None
+    assert load.start_try(1).ended() is None
     assert load.verdict() == ([], RECORDS)
     password = urlsplit(load.servers.url).password
     assert password
@@ -48,7 +48,7 @@ def test_a_driver_in_a_pod_loads_each_record_once_and_kubernetes_shows_no_passwo
 
 
 def test_an_executor_that_is_killed_is_replaced_and_nothing_is_lost_or_doubled(load, namespace):
-    running = load.try_(1)
+    running = load.start_try(1)
     running.wait(load.is_writing, "it wrote")
     namespace.pods.kill(namespace.executors()[0])
     assert running.ended() is None
@@ -56,25 +56,25 @@ def test_an_executor_that_is_killed_is_replaced_and_nothing_is_lost_or_doubled(l
 
 
 def test_a_driver_that_is_killed_fails_the_task_and_the_next_try_loads(load, namespace):
-    running = load.try_(1)
+    running = load.start_try(1)
     running.wait(load.is_writing, "it wrote")
     namespace.pods.kill(namespace.drivers()[-1])
     error = running.ended()
     assert isinstance(error, AirflowException)
     assert not isinstance(error, AirflowFailException)
-    assert load.try_(2).ended() is None
+    assert load.start_try(2).ended() is None
     assert load.verdict() == ([], RECORDS)
 
 
 def test_a_driver_that_outlives_its_task_is_superseded_by_that_of_the_next_try(load, namespace):
     """As if the machine of Airflow's worker had lost its power: spark-submit is gone, the driver is not, and it is slow."""
-    lost = load.try_(1)
+    lost = load.start_try(1)
     lost.wait(load.is_writing, "it wrote")
     old = namespace.drivers()[-1]
     namespace.pods.signal(old, signal.SIGSTOP)
     lost.spark_submit.kill()
     assert lost.ended() is not None
-    assert load.try_(2).ended() is None
+    assert load.start_try(2).ended() is None
     namespace.pods.signal(old, signal.SIGCONT)
     deadline = time.monotonic() + TASK_S
     while namespace.api.objects.get("pods", old)["status"]["phase"] == "Running":
@@ -86,18 +86,18 @@ def test_a_driver_that_outlives_its_task_is_superseded_by_that_of_the_next_try(l
 
 
 def test_a_task_that_is_ended_in_airflow_deletes_its_driver(load, namespace):
-    ended = load.try_(1)
+    ended = load.start_try(1)
     ended.wait(load.is_writing, "it wrote")
     ended.task.on_kill()
     assert ended.ended() is not None
     assert namespace.api.objects.get("pods", namespace.drivers()[-1]) is None
-    assert load.try_(2).ended() is None
+    assert load.start_try(2).ended() is None
     assert load.verdict() == ([], RECORDS)
 
 
 def test_a_mistake_of_the_pipeline_fails_the_task_at_once(load):
     (load.folder / "transform.py").write_text("raise ValueError('a mistake')\n")
-    assert isinstance(load.try_(1).ended(), AirflowFailException)
+    assert isinstance(load.start_try(1).ended(), AirflowFailException)
 
 
 def test_the_roles_have_the_rights_that_were_used_and_no_others(namespace):

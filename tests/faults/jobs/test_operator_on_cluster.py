@@ -32,7 +32,7 @@ def cluster(crashing, tmp_path_factory):
 def test_the_operator_loads_each_record_once_on_a_cluster_that_the_connection_names(crashing, cluster, sink, tmp_path):
     load = Load(f"operated_{sink.name.lower()}_{os.getpid()}", crashing, sink, tmp_path)
     try:
-        running = load.try_(1)
+        running = load.start_try(1)
         assert running.ended() is None
         assert f"--master {cluster.url} " in " ".join(running.spark_submit.args)
         assert load.verdict() == ([], RECORDS)
