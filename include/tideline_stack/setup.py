@@ -66,7 +66,8 @@ def set_up(java_version: str) -> None:
         step("Project", packages + digest(ROOT / "pyproject.toml", HERE / "packages.py"), install("project")),
         step(
             "Jars",
-            pinned("pyspark") + digest(*(DEPLOYMENT / name for name in ("ivy.xml", "jars.py"))),
+            packages
+            + digest(*(DEPLOYMENT / name for name in ("ivy.xml", "jars.py"))),  # they follow the installed Spark
             run_module("tideline_stack.checkout_jars"),
         ),
         step("Class-data archives for Java", archive_key(java_version), dump_archives),
@@ -201,14 +202,6 @@ def run(log: Path, command: "list[str]") -> None:
 def digest(*files: Path) -> str:
     """Return one hash of the contents of these files."""
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
-
-
-def pinned(package: str) -> str:
-    """Return the line of requirements.txt with the version of a package."""
-    found = re.search(rf"^{package}==\S+", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
-    if found is None:
-        raise SetupError(f"requirements.txt pins no {package}", "run `make lock`, or `git checkout` the file")
-    return found.group()
 
 
 def archive_key(java_version: str) -> str:

@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 import adbc_driver_postgresql.dbapi as adbc
@@ -20,8 +20,9 @@ _ARROW = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.timestamp
 _SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in rivals.FIELDS.items()])
 
 
-class ByHand:
-    """Running processes that load a topic into a new table whenever they are asked.
+@contextmanager
+def running(url: str, bootstrap: str, topic: str, partitions: int) -> Iterator[Callable[[], float]]:
+    """Start the processes. Yield a function that loads the whole topic into `bench.by_hand`, and returns the seconds from first read to last commit.
 
     Args:
         url: libpq URI of the database.
@@ -29,24 +30,16 @@ class ByHand:
         topic: What to load.
         partitions: How many partitions it has.
     """
+    n_processes = os.cpu_count() or 1
+    tasks = [(url, bootstrap, topic, list(range(number, partitions, n_processes))) for number in range(n_processes)]
+    with multiprocessing.get_context("spawn").Pool(n_processes) as pool:
 
-    def __init__(self, url: str, bootstrap: str, topic: str, partitions: int) -> None:
-        n_processes = os.cpu_count() or 1
-        shares = [list(range(number, partitions, n_processes)) for number in range(n_processes)]
-        self._tasks = [(url, bootstrap, topic, share) for share in shares]
-        self._pool = multiprocessing.get_context("spawn").Pool(n_processes)
+        def load() -> float:
+            begin = time.monotonic()
+            pool.starmap(_load, tasks, chunksize=1)
+            return time.monotonic() - begin
 
-    @contextmanager
-    def running(self) -> Iterator["ByHand"]:
-        """End the processes with the context."""
-        with self._pool:
-            yield self
-
-    def __call__(self) -> float:
-        """Return the seconds from the first read to the last commit."""
-        begin = time.monotonic()
-        self._pool.starmap(_load, self._tasks, chunksize=1)
-        return time.monotonic() - begin
+        yield load
 
 
 def _load(url: str, bootstrap: str, topic: str, partitions: list[int]) -> None:

@@ -3,8 +3,7 @@
 import statistics
 from collections.abc import Callable
 
-from benchmarks import rivals
-from benchmarks.by_hand import ByHand
+from benchmarks import by_hand, rivals
 from benchmarks.scene import PARTITIONS, RECORDS, ROUNDS, Scene, in_turns, table
 from tideline import settings
 from tideline_stack.postgres import programs
@@ -35,8 +34,8 @@ def measure(scene: Scene) -> list[str]:
     field.export(file)
     file.chmod(0o644)
     [topic] = pipeline.source.topics or ()
-    with ByHand(settings.ledger_url(), scene.stack.broker.bootstrap, topic, PARTITIONS).running() as by_hand:
-        seconds = in_turns({**ways, "e": lambda: field.into("by_hand", by_hand)})
+    with by_hand.running(settings.ledger_url(), scene.stack.broker.bootstrap, topic, PARTITIONS) as load:
+        seconds = in_turns({**ways, "e": lambda: field.into("by_hand", load)})
     best = {name: min(found) for name, found in seconds.items()}
     return [
         f"One warm JVM, `local[2]`, all ways in turn, {ROUNDS} rounds after a warm-up.",

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest_report
 from compatibility.copies import Copy, Versions, made
-from pytest_report import Report
 from tideline.settings import PROJECT
 
 SETS = {
@@ -51,7 +50,7 @@ def main() -> int:
     return int(has_failed)
 
 
-def _tested(copy: Copy) -> Report:
+def _tested(copy: Copy) -> pytest_report.Report:
     """Run the tests in a copy. Print the failed ones, and how to run them again; return the report."""
     file = copy.folder / ".local" / "compatibility.xml"
     file.unlink(missing_ok=True)
@@ -72,7 +71,7 @@ def again(copy: Copy, test: str) -> str:
     return f"cd {shlex.quote(str(copy.folder))} && {variable} .local/env/bin/python -m pytest {shlex.quote(f'{file}.py::{function}')}"
 
 
-def _row(versions: Versions, copy: Copy, report: Report) -> str:
+def _row(versions: Versions, copy: Copy, report: pytest_report.Report) -> str:
     cells = (
         versions.name, copy.installed("apache-airflow"), copy.installed("pyspark"), versions.postgres.removesuffix(".0"),
         versions.kafka, report.passed, len(report.failed), report.skipped, f"{datetime.now(UTC):%Y-%m-%d}",

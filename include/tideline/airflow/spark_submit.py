@@ -69,19 +69,24 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
         Secrets that only Airflow keeps go into the job's environment. The operator's argument `env_vars` would do so too, but Airflow stores
         it as a rendered template, and puts it on the command line where Spark runs on YARN or Kubernetes.
         """
+        # A driver that outlives this try, where it is no process of this machine, is superseded by that of the next one: the ledger fences it.
+        self.durable = False
         try:
             as_driver, with_secrets = settings.as_driver(), environment.handed_to_programs(self._secrets)
             with permanent_errors_fail_at_once(), as_driver, with_secrets:
                 super().execute(context)
         except AirflowException as error:
+            if self._hook is not None and (pod := self._hook._kubernetes_driver_pod):  # noqa: SLF001 - it is not public
+                space = self._hook._connection["namespace"]  # noqa: SLF001
+                self.log.warning(
+                    "The driver was a pod. To read what it said: kubectl logs --namespace %s %s", space, pod
+                )
             if _PERMANENT_EXIT.search(str(error)):
                 raise AirflowFailException(str(error)) from error
             raise
 
     def _get_hook(self) -> Any:
         """Return Airflow's hook. It logs the job's output; lines that are JSON get their own fields there."""
-        # A driver that outlives this try, where it is no process of this machine, is superseded by that of the next one: the ledger fences it.
-        self.durable = False
         hook = super()._get_hook()
         hook._log = task_log.with_lines_of_job(hook.log)  # noqa: SLF001 - the hook has no other place for its log
         if hook._is_kubernetes and hook._connection["deploy_mode"] == "cluster":  # noqa: SLF001 - nor for these two

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,10 +11,13 @@ from faults.jobs import declared_orders, order_producer, orders
 from faults.jobs.crashing_servers import Servers
 from faults.jobs.job_verdict import verdict
 from faults.jobs.order_outputs import Sink
-from faults.jobs.rounds import TASK_S, Rounds
+from faults.jobs.rounds import TASK_S
 from faults.jobs.write_progress import Moment, Witness
 from tideline import flow
 from tideline.airflow.spark_submit import write
+from tideline.declaration import pipelines
+from tideline.domain.requests import NewRecords
+from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 
@@ -29,18 +31,18 @@ class Load:
         name: Of the pipeline.
         servers: Running servers. The variables of the environment lead to them.
         sink: What it writes to.
-        folder: For logs.
     """
 
-    def __init__(self, name: str, servers: Servers, sink: Sink, folder: Path) -> None:
+    def __init__(self, name: str, servers: Servers, sink: Sink) -> None:
         self.servers = servers
         self.folder = servers.pipelines / name
         self.run = Run(dag_id=name, run_id="run_1")
         limits = {"batch_records": RECORDS, "split_records": 100}
         self.output = declared_orders.create(name, servers, sink, limits)
         order_producer.fill(servers.bootstrap, name, orders.records(Random(1), RECORDS), declared_orders.PARTITIONS)
-        rounds = Rounds(name, variables=servers.variables(), logs=folder, master="", refill=lambda: False)
-        self.batch_ids = rounds.plan(self.run.run_id) or []
+        pipeline = pipelines.load_named(name)
+        with Ledger(servers.url, actor="test") as ledger:
+            self.batch_ids = flow.plan(ledger, Broker(pipeline.source), pipeline, self.run, NewRecords()).batch_ids
         self._witness = Witness(servers.url)
 
     def start_try(self, number: int) -> "Try":

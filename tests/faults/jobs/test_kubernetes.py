@@ -30,8 +30,8 @@ def namespace(crashing, tmp_path_factory):
 
 
 @pytest.fixture
-def load(crashing, namespace, tmp_path, request):
-    made = Load(f"pods_{request.node.name.removeprefix('test_')[:20]}_{os.getpid()}", crashing, Sink.APPEND, tmp_path)
+def load(crashing, namespace, request):
+    made = Load(f"pods_{request.node.name.removeprefix('test_')[:20]}_{os.getpid()}", crashing, Sink.APPEND)
     yield made
     made.close()
 
@@ -95,9 +95,12 @@ def test_a_task_that_is_ended_in_airflow_deletes_its_driver(load, namespace):
     assert load.verdict() == ([], RECORDS)
 
 
-def test_a_mistake_of_the_pipeline_fails_the_task_at_once(load):
+def test_a_mistake_of_the_pipeline_fails_the_task_at_once_and_the_log_says_where_to_read_it(load, namespace, capsys):
     (load.folder / "transform.py").write_text("raise ValueError('a mistake')\n")
     assert isinstance(load.start_try(1).ended(), AirflowFailException)
+    [driver] = namespace.drivers()[-1:]
+    assert f"kubectl logs --namespace tideline {driver}" in capsys.readouterr().out
+    assert "a mistake" in namespace.pods.log(driver)
 
 
 def test_the_roles_have_the_rights_that_were_used_and_no_others(namespace):

@@ -29,8 +29,8 @@ def cluster(crashing, tmp_path_factory):
 
 
 @pytest.mark.parametrize("sink", list(Sink))
-def test_the_operator_loads_each_record_once_on_a_cluster_that_the_connection_names(crashing, cluster, sink, tmp_path):
-    load = Load(f"operated_{sink.name.lower()}_{os.getpid()}", crashing, sink, tmp_path)
+def test_the_operator_loads_each_record_once_on_a_cluster_that_the_connection_names(crashing, cluster, sink):
+    load = Load(f"operated_{sink.name.lower()}_{os.getpid()}", crashing, sink)
     try:
         running = load.start_try(1)
         assert running.ended() is None
